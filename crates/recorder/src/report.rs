@@ -13,7 +13,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use std::time::Duration;
 use stream::{Histogram, RecordReport};
-use units::{counted, exact, rounded};
+use units::{counted, exact, exact_rate, rounded};
 
 /// Latencies in powers of two.
 #[derive(Clone, Debug)]
@@ -106,15 +106,13 @@ impl Counted {
             seen += bucket.count;
             seen * 2 >= total
         });
-        let median = match half.and_then(|bucket| bucket.below_us) {
-            // The bound of a bucket may be above all that it has.
-            Some(below) => format!(
-                "half below {} us",
-                below.min(self.latency_max_us.saturating_add(1))
-            ),
-            None => "half above half an hour".to_owned(),
+        let longest = format!("longest {} us", self.latency_max_us);
+        let latency = match half.and_then(|bucket| bucket.below_us) {
+            // The bound of the bucket is above all latencies: it says nothing.
+            Some(below) if below > self.latency_max_us => format!("latency: {longest}"),
+            Some(below) => format!("latency: half below {below} us, {longest}"),
+            None => format!("latency: half above half an hour, {longest}"),
         };
-        let latency = format!("latency: {median}, longest {} us", self.latency_max_us);
         match self.misses {
             0 if lost => {
                 format!(
@@ -179,8 +177,12 @@ pub struct RecordedFile {
 #[derive(Clone, Debug)]
 #[cfg_attr(feature = "reports", derive(Serialize, JsonSchema))]
 pub struct Rehearsal {
-    /// Whether every block was written in time.
+    /// Whether nothing would be lost, and no deadline that the user gave was missed.
     pub holds: bool,
+    /// The deadline of a block.
+    pub deadline_us: u64,
+    /// The user gave the deadline. That a usual one was missed does not count.
+    pub deadline_was_given: bool,
     /// The rate, in bytes per second.
     pub bytes_per_second: u64,
     /// The volume's free space.
@@ -212,13 +214,14 @@ impl RecordedFile {
         self.counted.misses == 0 && !self.has_lost() && self.removed_early_segments == 0
     }
 
-    const fn has_lost(&self) -> bool {
+    /// Whether anything was lost.
+    pub(crate) const fn has_lost(&self) -> bool {
         self.lost_blocks > 0 || self.dropped_datagrams > 0 || self.cut_datagrams > 0
     }
 
     /// What a rehearsal says in one line.
     pub fn verdict(&self, found: &Rehearsal) -> Words {
-        let rate = rounded(found.bytes_per_second);
+        let rate = exact_rate(found.bytes_per_second);
         let lasts = format!(
             "{} are free, which last {}",
             rounded(found.free_bytes),
@@ -234,10 +237,19 @@ impl RecordedFile {
             None => lasts.into(),
         };
         let stall_ms = self.counted.latency_max_us as f64 / 1e3;
-        if !found.holds {
+        let lasts = words![
+            format!(
+                "longest stall {stall_ms:.1} ms; {}; ",
+                self.late_text(found)
+            ),
+            lasts
+        ];
+        if self.has_lost() {
             let what = format!(
-                "DOES NOT HOLD {rate}/s with {} buffers: {} blocks lost, {} late; longest stall {stall_ms:.1} ms; ",
-                self.counted.buffers, self.lost_blocks, self.counted.misses
+                "DOES NOT HOLD {rate} with {} buffers: {} WOULD BE LOST ({}); ",
+                self.counted.buffers,
+                counted(self.lost_blocks, "block").to_uppercase(),
+                counted(self.lost_bytes, "byte"),
             );
             return words![what, lasts];
         }
@@ -251,8 +263,24 @@ impl RecordedFile {
             }
             _ => format!("{} buffers", self.counted.buffers),
         };
-        let what = format!("holds {rate}/s with {buffers}; longest stall {stall_ms:.1} ms; ");
+        let what = format!("holds {rate} with {buffers}: nothing would be lost; ");
         words![what, lasts]
+    }
+
+    /// Whether deadlines were kept, apart from what was lost.
+    fn late_text(&self, found: &Rehearsal) -> String {
+        let deadline = humantime::format_duration(Duration::from_micros(found.deadline_us));
+        match (self.counted.misses, found.deadline_was_given) {
+            (0, _) => format!("every block met the deadline of {deadline}"),
+            (misses, true) => format!(
+                "{} LATER than the deadline of {deadline}",
+                counted(misses, "BLOCK").to_uppercase()
+            ),
+            (misses, false) => format!(
+                "{} later than {deadline}, the usual deadline, which was not given",
+                counted(misses, "block")
+            ),
+        }
     }
 
     /// Prints the report as text; `gaps_name` is the companion file that lists the gaps.

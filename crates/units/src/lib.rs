@@ -20,7 +20,8 @@ use std::fmt::Write;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// A number of bytes: `4096`, `4K` and `4KiB` (1024 each), `4KB` (1000 each), up to `E`.
+/// A number of bytes: `4096`, `4K` and `4KiB` (1024 each), `4KB` (1000 each), up to `E`. A fraction
+/// of a unit is rounded down to whole bytes: `4.8M` is 5033164.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Size(pub u64);
 
@@ -28,7 +29,11 @@ impl FromStr for Size {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let (number, unit) = split(text);
+        let (number, rest) = split(text);
+        let (fraction, unit) = match rest.strip_prefix('.') {
+            Some(rest) => split(rest),
+            None => ("", rest),
+        };
         let wrong = |why: &str| {
             format!(
                 "{why}: write bytes, or K, M, G, T (KiB: 1024 each) or KB, MB, GB, TB (1000 each)"
@@ -39,14 +44,34 @@ impl FromStr for Size {
         }
         let factor =
             factor(unit).ok_or_else(|| wrong(&format!("unknown unit of size `{unit}`")))?;
+        let is_fraction = rest.starts_with('.');
+        if is_fraction && fraction.is_empty() {
+            return Err(wrong("a digit is missing behind the point"));
+        }
+        if is_fraction && factor == 1 {
+            return Err(wrong("a byte has no fraction"));
+        }
         let number: u64 = number
             .parse()
             .map_err(|_| "the size is too large".to_owned())?;
+        let part = part_of(fraction, factor).ok_or_else(|| wrong("too many digits"))?;
         let bytes = number.checked_mul(factor);
+        let bytes = bytes.and_then(|bytes| bytes.checked_add(part));
         Ok(Self(
             bytes.ok_or_else(|| "the size is too large".to_owned())?,
         ))
     }
+}
+
+/// The whole bytes of a fraction of a unit, whose digits these are.
+fn part_of(digits: &str, factor: u64) -> Option<u64> {
+    if digits.is_empty() {
+        return Some(0);
+    }
+    // More digits than bytes are told apart by.
+    let parts: u64 = digits.parse().ok()?;
+    let of = 10u128.checked_pow(u32::try_from(digits.len()).ok()?)?;
+    u64::try_from(u128::from(parts) * u128::from(factor) / of).ok()
 }
 
 fn split(text: &str) -> (&str, &str) {
@@ -172,6 +197,14 @@ pub fn exact(bytes: u64) -> String {
     }
 }
 
+/// The same for a rate: `4.80 MiB/s (5033164 bytes/s)`.
+pub fn exact_rate(bytes_per_second: u64) -> String {
+    match rounded(bytes_per_second) {
+        text if bytes_per_second < 1024 => format!("{text}/s"),
+        text => format!("{text}/s ({bytes_per_second} bytes/s)"),
+    }
+}
+
 /// A length of time: a number and one of ns, us, ms, s, min.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Time(pub Duration);
@@ -262,6 +295,13 @@ mod tests {
         assert_eq!(bytes("2M"), Some(2 << 20));
         assert_eq!(bytes("1TB"), Some(1_000_000_000_000));
         assert_eq!(bytes("15E"), Some(15 << 60));
+        assert_eq!(bytes("1.5G"), Some(3 << 29));
+        assert_eq!(bytes("4.5K"), Some(4608));
+        assert_eq!(bytes("4.8M"), Some(5_033_164));
+        assert_eq!(bytes("4.8MB"), Some(4_800_000));
+        assert_eq!(bytes("0.001K"), Some(1));
+        assert_eq!(bytes("15.999999999999999999E"), Some(u64::MAX - 1));
+        assert_eq!(bytes("433.920MB"), Some(433_920_000));
     }
 
     #[test]
@@ -277,7 +317,15 @@ mod tests {
             "+1",
             "4 K",
             " 4",
-            "4.5K",
+            "4.5",
+            "4.5B",
+            ".5K",
+            "4.K",
+            "4.-5K",
+            "4..5K",
+            "4.5.5K",
+            "1,5G",
+            "0.99999999999999999999K",
             "0x10",
             "4KKiB",
             "4Kib",
@@ -311,6 +359,7 @@ mod tests {
     fn rates_may_say_that_they_are_a_second_s() {
         assert_eq!(rate("20M"), Ok(Size(20 << 20)));
         assert_eq!(rate("20MB/s"), Ok(Size(20_000_000)));
+        assert_eq!(rate("2.5M/s"), Ok(Size(5 << 19)));
         assert!(rate("0").is_err() && rate("20M/min").is_err() && rate("/s").is_err());
     }
 

@@ -58,9 +58,10 @@ a ring. The next file is made before the current one is full, so what is whole i
 A ring removes only what a recording made: files of this form that were put stay, and are named. If the drive is too busy to make the next file in time, the current one becomes longer. --keep may be
 more than is free: a ring ends for want of space only if none of its files is left to remove.
 
---rehearse writes at the --rate, with the same blocks, buffers, deadline and commits, and says how many
-buffers were enough, how long the drive stalled, and how long the free space lasts. A rehearsal
-that is killed leaves rehearsal~ behind.
+--rehearse writes at the --rate, with the same blocks, buffers, deadline and commits, and says whether
+anything would be lost, and apart whether blocks were later than the deadline; how many buffers were
+enough, how long the drive stalled, and how long the free space lasts. The exit status is 7 if something
+would be lost, or a --deadline that was given was missed. A rehearsal that is killed leaves rehearsal~ behind.
 
 On a volume that was formatted with --checksums the recording has a checksum for each 64 KiB, unless
 --no-checksums is given. NAME.gaps has none but those of its lines.
@@ -84,12 +85,12 @@ pub struct Record {
     pub device: String,
     /// The recording's name in the volume: 1 to 255 bytes; %Y%m%d-%H%M%S is the time
     pub name: String,
-    /// Bytes per second
+    /// Bytes per second: 20M, 4.8MB [default: that of the samples, if they are described]
     #[arg(long, value_name = "RATE", value_parser = rate)]
     pub rate: Option<Size>,
-    /// Time limit for writing a block after its arrival
-    #[arg(long, value_name = "TIME", default_value = "100ms")]
-    pub deadline: Time,
+    /// Time limit for writing a block after its arrival [default: 100ms]
+    #[arg(long, value_name = "TIME")]
+    pub deadline: Option<Time>,
     /// Size of a block and of a buffer [default: 1M, or the most below it that has whole samples]
     #[arg(long = "block", value_name = "SIZE")]
     pub given_block: Option<Size>,
@@ -184,6 +185,7 @@ impl Record {
         time: Time,
     ) -> Result<Exit> {
         let (mut report, found) = settings.rehearse(context, time)?;
+        let holds = found.holds;
         if self.json {
             report.rehearsal = Some(found);
             context.console.json(&report)?;
@@ -191,7 +193,7 @@ impl Record {
             let verdict = report.verdict(&found).word(context.wording, None);
             context.console.print_outcome(&format!("{verdict}\n"))?;
         }
-        if report.is_good() {
+        if holds {
             Ok(Exit::Done)
         } else {
             late(context, "rehearsing", &self.name)
@@ -199,11 +201,13 @@ impl Record {
     }
 
     fn settings(&self) -> RecordSettings {
+        let usual = RecordSettings::new("", "");
         RecordSettings {
             device: self.device.clone(),
             name: self.name.clone(),
             rate: self.rate,
-            deadline: self.deadline,
+            deadline: self.deadline.unwrap_or(usual.deadline),
+            has_deadline: self.deadline.is_some(),
             given_block: self.given_block,
             block: self.given_block.unwrap_or(RecordSettings::USUAL_BLOCK),
             buffers: self.buffers,

@@ -29,6 +29,7 @@ mod names;
 mod notified;
 mod packets;
 mod quirks;
+mod rates;
 mod reports;
 mod ring;
 mod ring_names;

@@ -688,7 +688,8 @@ fn a_rehearsal_tells_whether_the_drive_holds_the_rate_and_leaves_nothing() {
     assert_eq!(output.status.code(), Some(LATE), "{}", stderr(&output));
     let says = String::from_utf8(output.stdout).unwrap();
     assert!(
-        says.starts_with("DOES NOT HOLD 100 MiB/s with 2 buffers: "),
+        says.starts_with("DOES NOT HOLD 100 MiB/s (104857600 bytes/s) with 2 buffers: ")
+            && says.contains("WOULD BE LOST"),
         "{says}"
     );
     assert_eq!(stdout(&run(&["ls", &device])), "");

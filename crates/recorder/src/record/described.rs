@@ -124,6 +124,16 @@ impl RecordSettings {
         self.in_blocks_of(metadata.as_ref())
     }
 
+    /// Bytes per second of the samples that are described, rounded up.
+    pub(super) fn rate_of_samples(&self) -> Option<Size> {
+        let hertz = self.sigmf.sample_rate?.0;
+        if self.format != Format::Sigmf || !(hertz.is_finite() && hertz > 0.0) {
+            return None;
+        }
+        let metadata = Metadata::new(&self.sigmf, 0).ok()?;
+        Some(Size((hertz * metadata.sample_bytes as f64).ceil() as u64))
+    }
+
     /// The same in blocks that fit the samples with which it goes on.
     pub(super) fn with_blocks_of(
         &self,

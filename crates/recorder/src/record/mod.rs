@@ -46,6 +46,7 @@ use formats::{Format, SigmfOptions};
 use linux::TscClock;
 use live::host;
 use remedy::{Remedy, Setting, Value, words};
+use std::cell::Cell;
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -79,6 +80,8 @@ pub struct RecordSettings {
     pub rate: Option<Size>,
     /// Time limit for writing a block after its arrival.
     pub deadline: Time,
+    /// Whether the user gave the deadline, so that a rehearsal that misses it does not hold.
+    pub has_deadline: bool,
     /// Size of a block and of a buffer, if the user gave one.
     pub given_block: Option<Size>,
     /// Size of a block and of a buffer: as given, or determined when the recording begins.
@@ -132,6 +135,7 @@ impl RecordSettings {
             name: name.into(),
             rate: None,
             deadline: Time(Duration::from_millis(100)),
+            has_deadline: false,
             given_block: None,
             block: Self::USUAL_BLOCK,
             buffers: None,
@@ -180,6 +184,9 @@ impl RecordSettings {
         let named = Self {
             name: example,
             block: self.given_block.unwrap_or(Self::USUAL_BLOCK),
+            rate: self
+                .rate
+                .or_else(|| self.rate_of_samples().filter(|_| self.is_scheduled())),
             ..self.clone()
         };
         Ok(named.with_whole_samples())
@@ -287,7 +294,8 @@ impl RecordSettings {
 
     /// Warns if a loss of the network would overrun the buffers.
     fn warn_of_stalls(&self, context: &Context, drive: &Drive) {
-        let Some(rate) = self.rate.filter(|rate| rate.0 > 0) else {
+        let rate = self.rate.or_else(|| self.rate_of_samples());
+        let Some(rate) = rate.filter(|rate| rate.0 > 0) else {
             return;
         };
         let stall_s = drive.longest_stall_s();
@@ -319,13 +327,7 @@ impl RecordSettings {
                 ])
             })?;
         }
-        let is_scheduled = match &self.from.0 {
-            End::Pattern => true,
-            // A FIFO or a terminal has its own pace.
-            End::File(path) => std::fs::metadata(path).is_ok_and(|data| data.is_file()),
-            _ => false,
-        };
-        if is_scheduled && self.rate.is_none_or(|rate| rate.0 == 0) {
+        if self.is_scheduled() && self.rate.is_none_or(|rate| rate.0 == 0) {
             return Err(Error::usage(words![
                 Setting::Rate,
                 " is required for a file and for the pattern"
@@ -337,6 +339,16 @@ impl RecordSettings {
         }
         check_block(self.block)?;
         Ok(())
+    }
+
+    /// Whether blocks come at the rate, as the source has no pace of its own.
+    fn is_scheduled(&self) -> bool {
+        match &self.from.0 {
+            End::Pattern => true,
+            // A FIFO or a terminal has its own pace.
+            End::File(path) => std::fs::metadata(path).is_ok_and(|data| data.is_file()),
+            _ => false,
+        }
     }
 
     fn check_segments(&self) -> Result<()> {
@@ -499,9 +511,10 @@ impl RecordSettings {
     }
 
     fn open_source(&self, context: &Context, host: &impl VolumeHost) -> Result<Source> {
-        let is_over = self.silence_ends();
+        let (is_over, is_said) = (self.silence_ends(), Cell::new(false));
         let stop = || {
             self.waits();
+            self.say_waits(context, &is_said);
             context.cancel.is_set() || host.is_recalled() || is_over()
         };
         // What another sender sent would begin inside a sample, or as another stream: in segments
@@ -545,15 +558,23 @@ impl RecordSettings {
         }
     }
 
+    /// Says once that a sender is waited for; the source listens by now.
+    fn say_waits(&self, context: &Context, is_said: &Cell<bool>) {
+        if matches!(self.from.0, End::Tcp(_)) && !is_said.replace(true) {
+            context.say(format_args!("waits for a sender at {}", self.from));
+        }
+    }
+
     fn first_sender(
         &self,
         context: &Context,
         host: &impl VolumeHost,
         listener: &TcpListener,
     ) -> Result<TcpStream> {
-        let is_over = self.silence_ends();
+        let (is_over, is_said) = (self.silence_ends(), Cell::new(false));
         let stop = || {
             self.waits();
+            self.say_waits(context, &is_said);
             context.cancel.is_set() || host.is_recalled() || is_over()
         };
         let address = self.address_of_senders().unwrap_or_default();

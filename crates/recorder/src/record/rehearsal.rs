@@ -26,7 +26,8 @@ impl RecordSettings {
     pub fn rehearse(&self, context: &Context, time: Time) -> Result<(RecordedFile, Rehearsal)> {
         let named = self.named()?;
         crate::check_block(named.block)?;
-        let rate = named.rate.filter(|rate| rate.0 > 0).ok_or_else(|| {
+        let rate = named.rate.or_else(|| named.rate_of_samples());
+        let rate = rate.filter(|rate| rate.0 > 0).ok_or_else(|| {
             Error::usage(words![
                 Setting::Rehearse,
                 " needs the ",
@@ -37,6 +38,7 @@ impl RecordSettings {
         })?;
         let rehearsal = Self {
             name: REHEARSAL.to_owned(),
+            rate: Some(rate),
             from: From(Place::Pattern),
             for_time: Some(time),
             size: None,
@@ -72,7 +74,9 @@ impl RecordSettings {
             return Err(failure);
         }
         let found = Rehearsal {
-            holds: report.is_good(),
+            holds: !report.has_lost() && (report.counted.misses == 0 || !self.has_deadline),
+            deadline_us: units::micros(self.deadline.0),
+            deadline_was_given: self.has_deadline,
             bytes_per_second: rate.0,
             free_bytes,
             lasts_s: free_bytes / rate.0,
