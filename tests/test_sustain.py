@@ -145,6 +145,14 @@ def test_verdicts_exit_codes_and_bad_input():
         rc 8 $S sustain /dev/nvme0n1 $Q --deadline 5s --miss-rate 0.05 --path block-direct --json --output /tmp/full
         said 'No space left'
         python3 -c 'import json; json.load(open("/tmp/out"))' || fail "no JSON"
+        # What keeps a block: the drive alone, and while another program has it write 64 MiB again and again.
+        caused() { python3 -c 'import json, sys; w = json.load(open("/tmp/out"))["why"]; print(w["late"], [c["cause"] for c in w["causes"]])
+        sys.exit(w["late"] == 0 or ("others" in [c["cause"] for c in w["causes"]]) != (sys.argv[1] == "others"))' $1; }
+        W="$Q --deadline 20us --miss-rate 0.05 --path block-direct --why --json"
+        $S sustain /dev/nvme0n1 $W >/tmp/out 2>/tmp/err; caused nothing || fail "others are named where there are none"
+        (while :; do dd if=/dev/zero of=/dev/nvme0n1 bs=1M seek=64 count=64 oflag=direct status=none; done) & other=$!
+        $S sustain /dev/nvme0n1 $W >/tmp/out 2>/tmp/err; caused others || fail "others are not named"
+        kill $other; wait $other
         # Ctrl-C in the middle: the results so far are saved, and marked.
         $S sustain /dev/nvme0n1 --rate 20iops --block 4K --span 16M --duration 600s --warm-up 100ms \
           --deadline 1s --json --path straightway-poll >/tmp/out 2>/tmp/err & pid=$!

@@ -12,6 +12,7 @@ use devices::path::held::Ends;
 use devices::path::kernel::Nodes;
 use devices::path::straight::{self, Needs};
 use devices::path::{chario, power};
+use measure::why::{Gauge, ThreadGauge};
 use measure::{Environment, Host, LatencyLimit, Missing, Subject, WorkCounter};
 use paths::Group;
 use remedy::{Setting, Value, Wording};
@@ -71,6 +72,25 @@ impl BenchHost {
         Ok(())
     }
 
+    /// The drive as the kernel knows it.
+    fn subject(&self) -> Subject {
+        let block = |nodes: Nodes| {
+            let name = nodes.block.file_name()?.to_str()?;
+            Some(name.to_owned())
+        };
+        match self.bench.drive() {
+            Drive::Nvme(resolved) => Subject {
+                block_device: self.bench.nodes().ok().and_then(block),
+                pci_address: Some(resolved.controller.address.to_string()),
+            },
+            Drive::Disk(disk) => Subject {
+                block_device: Some(disk.name.clone()),
+                pci_address: None,
+            },
+            _ => Subject::default(),
+        }
+    }
+
     /// Brings the drive to where the paths of a group need it.
     fn prepare(&self, group: Option<Group>) -> Result<(), Missing> {
         match group {
@@ -128,22 +148,7 @@ impl Host for BenchHost {
     }
 
     fn environment(&mut self) -> Environment {
-        let block = |nodes: Nodes| {
-            let name = nodes.block.file_name()?.to_str()?;
-            Some(name.to_owned())
-        };
-        let subject = match self.bench.drive() {
-            Drive::Nvme(resolved) => Subject {
-                block_device: self.bench.nodes().ok().and_then(block),
-                pci_address: Some(resolved.controller.address.to_string()),
-            },
-            Drive::Disk(disk) => Subject {
-                block_device: Some(disk.name.clone()),
-                pci_address: None,
-            },
-            _ => Subject::default(),
-        };
-        Environment::read(&subject)
+        Environment::read(&self.subject())
     }
 
     fn prepare_group(&mut self, group: &str) -> Result<(), Missing> {
@@ -184,9 +189,32 @@ impl Host for BenchHost {
         }
     }
 
+    fn gauge(&mut self) -> Box<dyn Gauge> {
+        let folder = match self.bench.drive() {
+            Drive::File(path) => disk_of(path),
+            // While the kernel has it; a driver of our own has no other user.
+            _ => self
+                .subject()
+                .block_device
+                .map(|name| PathBuf::from("/sys/class/block").join(name)),
+        };
+        Box::new(ThreadGauge::new(folder.as_deref()))
+    }
+
     fn drop_caches(&mut self) -> Result<(), Missing> {
         drop_caches()
     }
+}
+
+/// The folder in sysfs of the disk that a file is on; none for a file system without one.
+fn disk_of(file: &std::path::Path) -> Option<PathBuf> {
+    let number = rustix::fs::stat(file).ok()?.st_dev;
+    let (major, minor) = (rustix::fs::major(number), rustix::fs::minor(number));
+    let folder = std::fs::canonicalize(format!("/sys/dev/block/{major}:{minor}")).ok()?;
+    if folder.join("partition").exists() {
+        return folder.parent().map(PathBuf::from);
+    }
+    Some(folder)
 }
 
 /// Writes dirty pages back and drops the page cache.

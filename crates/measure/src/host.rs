@@ -7,6 +7,7 @@
 use crate::cpu::CpuTimes;
 use crate::environment::Environment;
 use crate::path::Missing;
+use crate::why::{Gauge, ThreadGauge};
 use crate::work::WorkCounter;
 use paths::LatencyLimit;
 use remedy::{Members, Wording};
@@ -109,6 +110,12 @@ pub trait Host {
             "nothing counts instructions here",
             "run it in the lab, as make demo does",
         ))
+    }
+
+    /// What reads the counters that show why a block is late, for the calling thread. Called while
+    /// a path is open.
+    fn gauge(&mut self) -> Box<dyn Gauge> {
+        Box::new(ThreadGauge::new(None))
     }
 
     /// Writes dirty pages back and drops the page cache. Called around the cells of buffered

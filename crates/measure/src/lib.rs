@@ -128,6 +128,7 @@ pub mod sweep;
 mod tally;
 mod times;
 pub mod trace;
+pub mod why;
 mod work;
 
 pub use statistics::random;

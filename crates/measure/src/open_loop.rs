@@ -16,6 +16,7 @@ use crate::host::Clock;
 use crate::operations::Operations;
 use crate::schedule::FRACTION_BITS;
 pub use crate::schedule::{MAX_ARRIVALS, Schedule};
+use crate::why::{Unwatched, Watcher};
 use block::{Completion, Device};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -73,30 +74,45 @@ impl OpenLoop {
         schedule: &Schedule,
         cancel: &AtomicBool,
     ) -> OpenRun {
+        self.run_watched(device, clock, schedule, cancel, &mut Unwatched)
+    }
+
+    /// The same, and tells `watch` what happens.
+    pub(crate) fn run_watched<W: Watcher>(
+        &mut self,
+        device: &mut dyn Device,
+        clock: &dyn Clock,
+        schedule: &Schedule,
+        cancel: &AtomicBool,
+        watch: &mut W,
+    ) -> OpenRun {
         let mut served = Served::new(schedule);
         if self.operations.prepare(device.geometry()) {
-            self.serve::<true>(device, clock, cancel, &mut served)
+            self.serve::<true, W>(device, clock, cancel, &mut served, watch)
         } else {
-            self.serve::<false>(device, clock, cancel, &mut served)
+            self.serve::<false, W>(device, clock, cancel, &mut served, watch)
         }
+        watch.end(clock.now_ns());
         served.into_run(self.operations.access.block_size_bytes)
     }
 
     /// The timed path.
     #[inline(never)]
-    fn serve<const WHOLE: bool>(
+    fn serve<const WHOLE: bool, W: Watcher>(
         &mut self,
         device: &mut dyn Device,
         clock: &dyn Clock,
         cancel: &AtomicBool,
         served: &mut Served,
+        watch: &mut W,
     ) {
         served.start(clock.now_ns());
+        watch.begin(served.start_ns);
         loop {
             // First all completions: the operations that are due are then submitted together.
             if self.operations.flight.outstanding() > 0 {
                 if let Some(completion) = device.poll() {
-                    self.end::<WHOLE>(completion, clock, served);
+                    self.end::<WHOLE, W>(completion, clock, served, watch);
                     continue;
                 }
             }
@@ -105,6 +121,7 @@ impl OpenLoop {
                 served.stop();
             }
             while served.is_due() && self.operations.flight.has_idle() {
+                watch.began(self.operations.flight.outstanding() == 0, served.now_ns);
                 self.begin::<WHOLE>(device, served);
             }
             if !self
@@ -121,7 +138,9 @@ impl OpenLoop {
                 break;
             }
             let next_ns = served.next_ns.saturating_sub(served.now_ns);
-            served.now_ns = self.wait(device, clock, next_ns);
+            let most_ns = watch.most_wait_ns(served.now_ns).min(WAIT_NS);
+            served.now_ns = self.wait(device, clock, next_ns, most_ns);
+            watch.passed(served.now_ns);
         }
         served.tally.elapsed_ns = clock.now_ns().saturating_sub(served.start_ns);
     }
@@ -129,11 +148,12 @@ impl OpenLoop {
     /// Processes a completion, and records its time. A separate function, like the following ones,
     /// so that the loop has enough registers.
     #[inline(never)]
-    fn end<const WHOLE: bool>(
+    fn end<const WHOLE: bool, W: Watcher>(
         &mut self,
         completion: Completion,
         clock: &dyn Clock,
         served: &mut Served,
+        watch: &mut W,
     ) {
         let ended = self
             .operations
@@ -149,6 +169,8 @@ impl OpenLoop {
         if ended.failed {
             served.fail(ended.note);
         }
+        let due_ns = || served.start_ns + served.schedule.at(ended.note);
+        watch.ended(due_ns, served.now_ns);
     }
 
     /// Begins the next operation that is due, unless the time for starting has passed.
@@ -171,11 +193,11 @@ impl OpenLoop {
 
     /// Waits for a completion or an arrival that can begin, whichever comes first, and reads the
     /// clock.
-    fn wait(&self, device: &mut dyn Device, clock: &dyn Clock, next_ns: u64) -> u64 {
+    fn wait(&self, device: &mut dyn Device, clock: &dyn Clock, next_ns: u64, most_ns: u64) -> u64 {
         let wait_ns = if self.operations.flight.has_idle() {
-            next_ns.min(WAIT_NS)
+            next_ns.min(most_ns)
         } else {
-            WAIT_NS
+            most_ns
         };
         if self.operations.flight.outstanding() > 0 {
             device.wait((wait_ns / 1000) as u32);

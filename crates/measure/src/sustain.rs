@@ -21,6 +21,7 @@ use crate::stage::{Load, on_stage};
 use crate::tail;
 use crate::trend;
 use crate::warm_up::{WarmUp, warm_up};
+use crate::why::{Lateness, Watch, explain};
 use remedy::{Remedy, Setting};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -52,6 +53,8 @@ pub struct Question {
     pub span_bytes: u64,
     /// The rate of misses that is tolerated.
     pub miss_rate: f64,
+    /// Whether to look for why blocks are late.
+    pub why: bool,
 }
 
 named! {
@@ -180,6 +183,9 @@ pub struct Sustained {
     pub drifting: bool,
     /// The run in sections.
     pub timeline: Vec<Stretch>,
+    /// Why blocks were late; null if that was not asked for.
+    #[serde(default)]
+    pub why: Option<Lateness>,
 }
 
 /// The raw samples.
@@ -242,16 +248,25 @@ pub fn sustain(
         Some(schedule(question.warm_up)?)
     };
     let mut info = RunInfo::begin("sustain", host, request);
-    let (depth, run) = on_stage(host, path, |open| {
+    let (depth, run, why) = on_stage(host, path, |open| {
         let depth = open.depth(question.queue_depth);
         let load = Load::new(question.access, question.span_bytes, depth, request.seed);
         open.with(&load, OpenLoop::new, |open, open_loop| {
-            let mut run =
-                |schedule| open_loop.run(open.device, open.host.clock(), schedule, cancel);
+            let mut gauge = question.why.then(|| open.host.gauge());
+            let clock = open.host.clock();
             if let Some(before) = &before {
-                run(before);
+                open_loop.run(open.device, clock, before, cancel);
             }
-            Ok((depth, run(&counted)))
+            let Some(gauge) = &mut gauge else {
+                let run = open_loop.run(open.device, clock, &counted, cancel);
+                return Ok((depth, run, None));
+            };
+            let duration_ns = counted.duration_ns().saturating_add(grace_ns);
+            let mut watch = Watch::new(gauge.as_mut(), deadline_ns, duration_ns);
+            let run = open_loop.run_watched(open.device, clock, &counted, cancel, &mut watch);
+            let readings = (watch.start_ns, watch.readings.as_slice());
+            let why = explain(&run, &counted, deadline_ns, depth, readings);
+            Ok((depth, run, Some(why)))
         })
     })?;
     info.end(host);
@@ -264,7 +279,8 @@ pub fn sustain(
         service_ns: run.service_ns.clone(),
     };
     let names = (path.name().to_owned(), path.polls());
-    let sustained = judge(info, question, names, depth, &counted, &run);
+    let mut sustained = judge(info, question, names, depth, &counted, &run);
+    sustained.why = why;
     Ok((sustained, samples))
 }
 
@@ -372,6 +388,7 @@ fn judge(
         },
         drifting: is_drifting(&floats),
         timeline: timeline(&run.response_ns, schedule),
+        why: None,
     }
 }
 

@@ -5,6 +5,7 @@ use crate::chart::{Axis, Chart, Curve, Unit, legend_key};
 use crate::{Page, Reportable, Section, Table, within};
 use measure::format::{capital, count, duration, figure, share, size, yes};
 use measure::sustain::{Stretch, Sustained, Times, Verdict};
+use measure::why::{CauseCount, Late, Lateness};
 
 /// Styles of the two times.
 const RESPONSE: usize = 0;
@@ -21,7 +22,10 @@ impl Reportable for Sustained {
             Verdict::NotEnoughData | Verdict::CannotTell => "open",
         };
         page.verdict = Some((class, self.verdict.to_string()));
-        page.sections = vec![facts(self), tails(self), in_time(self)];
+        let why = self.why.iter().map(|why| lateness(why, self.deadline_ns));
+        page.sections = vec![facts(self)];
+        page.sections.extend(why);
+        page.sections.extend([tails(self), in_time(self)]);
         page
     }
 }
@@ -101,6 +105,118 @@ fn facts(sustained: &Sustained) -> Section {
     let mut section = Section::new("Results", caption).table(head, rows);
     section.tables.push(Table::of_facts(facts));
     section
+}
+
+/// Why blocks were late: by cause, and the worst of them.
+fn lateness(why: &Lateness, deadline_ns: u64) -> Section {
+    let caption = match why.usual_response_ns {
+        _ if why.late == 0 => "No block was late.".to_owned(),
+        Some(usual_ns) => format!(
+            "{} late; the median of those in time took {}. A cause is named if it explains at least \
+             half of what is above that.",
+            were(why.late),
+            duration(usual_ns)
+        ),
+        None => format!("{} late, and none was in time.", were(why.late)),
+    };
+    let mut section = Section::new("Why blocks were late", &caption);
+    if why.late == 0 {
+        return section;
+    }
+    let row = |one: &CauseCount| {
+        vec![
+            one.cause.to_string(),
+            count(one.blocks),
+            count(one.behind),
+            duration(one.longest_ns),
+            one.cause.help().to_owned(),
+        ]
+    };
+    let mut causes = Table::new(
+        "cause|blocks|behind another|longest|what helps",
+        why.causes.iter().map(row),
+    );
+    causes.words = true;
+    let row = |late: &Late| {
+        vec![
+            late.arrival.to_string(),
+            duration(late.due_ns),
+            duration(late.queued_ns),
+            match late.service_ns {
+                0 => "never submitted".to_owned(),
+                service_ns => duration(service_ns),
+            },
+            match late.behind {
+                Some(arrival) => format!("{}, behind {arrival}", late.cause),
+                None => late.cause.to_string(),
+            },
+            evidence(late),
+        ]
+    };
+    let mut worst = Table::new(
+        "block|due|before submission|with the device|cause|around it",
+        why.worst.iter().map(row),
+    );
+    worst.words = true;
+    let bars = why.worst.iter().zip(1..).flat_map(|(late, rank)| {
+        let at =
+            |from: u64, to: u64| [(from as f64, f64::from(rank)), (to as f64, f64::from(rank))];
+        let mut queued = Curve::plain("before submission", RESPONSE, &at(0, late.queued_ns));
+        queued.dashed = true;
+        let served = at(late.queued_ns, late.response_ns());
+        [queued, Curve::plain("with the device", SERVICE, &served)]
+    });
+    let mut chart = Chart::new(
+        "The worst blocks, from the moment at which each was due",
+        Axis::new("Time since it was due", Unit::Nanoseconds, false),
+        Axis::new("Block, the longest first", Unit::Number, false),
+        bars.collect(),
+    );
+    chart.x_rule = Some((deadline_ns as f64, "deadline"));
+    section = section
+        .legend([
+            (legend_key(RESPONSE, true), "before submission"),
+            (legend_key(SERVICE, false), "with the device"),
+        ])
+        .panel("Worst blocks", chart.svg());
+    section.tables.extend([causes, worst]);
+    if !why.uncounted.is_empty() {
+        let missing = (
+            "not counted here, so never a cause",
+            why.uncounted.join(", "),
+        );
+        section.tables.push(Table::of_facts(vec![missing]));
+    }
+    section
+}
+
+fn were(blocks: u64) -> String {
+    match blocks {
+        1 => "1 block was".to_owned(),
+        _ => format!("{} blocks were", count(blocks)),
+    }
+}
+
+/// What the counters did around a block.
+fn evidence(late: &Late) -> String {
+    let seen = &late.evidence;
+    let mut words = Vec::new();
+    if let Some(ns) = seen.waited_ns {
+        words.push(format!("{} ready and not running", duration(ns)));
+    }
+    if let Some(faults @ 1..) = seen.major_faults {
+        words.push(format!("{faults} page faults that read"));
+    }
+    if let Some(ns @ 1..) = seen.memory_stall_ns {
+        words.push(format!("{} of stalls for memory", duration(ns)));
+    }
+    if let Some(bytes @ 1..) = seen.others_bytes {
+        words.push(format!("{} for others", size(bytes)));
+    }
+    if words.is_empty() {
+        return "—".to_owned();
+    }
+    format!("{} in {}", words.join(", "), duration(seen.window_ns))
 }
 
 fn tails(sustained: &Sustained) -> Section {

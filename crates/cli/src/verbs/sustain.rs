@@ -46,6 +46,9 @@ pub struct Sustain {
     /// The share of blocks that may miss the deadline
     #[arg(long, value_name = "SHARE", default_value_t = 0.001, value_parser = share)]
     pub miss_rate: f64,
+    /// Name what kept each late block, by its stamps and the kernel's counters
+    #[arg(long)]
+    pub why: bool,
 }
 
 fn share(text: &str) -> std::result::Result<f64, String> {
@@ -124,6 +127,7 @@ impl Sustain {
             queue_depth: self.queue_depth,
             span_bytes: ready.bench.plan.span_bytes,
             miss_rate: self.miss_rate,
+            why: self.why,
         };
         let mut host = BenchHost::new(&ready.bench);
         let cancel = context.cancel.flag();
@@ -132,6 +136,9 @@ impl Sustain {
                 .map_err(bench::failed)?;
         let files = [("samples.csv", samples.to_csv())];
         self.subject.saving.leave(context, &answer, &files)?;
+        if answer.misses > answer.errors && !self.why && answer.verdict != Verdict::CannotTell {
+            context.say("--why names what kept the late blocks");
+        }
         match answer.verdict {
             Verdict::Sustains => Ok(Exit::Done),
             Verdict::DoesNot => Ok(Exit::No),

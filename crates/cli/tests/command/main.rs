@@ -20,6 +20,7 @@ mod guard;
 mod hardware;
 mod instrument;
 mod interrupted;
+mod late;
 mod live;
 mod many;
 mod map;

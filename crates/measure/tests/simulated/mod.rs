@@ -475,6 +475,7 @@ pub fn question() -> Question {
         queue_depth: 4,
         span_bytes: 1 << 20,
         miss_rate: 0.001,
+        why: false,
     }
 }
 
