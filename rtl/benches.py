@@ -215,6 +215,6 @@ def build_twin_bench(program_log2=12):
 def build_barriers_bench():
     """The same with a microprogram that is loaded at each start, in the longer control store."""
     return build("hwfs_barriers", "hwfs_sim", "hwfs_barriers_bench.cpp",
-                 {"DataWidth": 32, "BlockSizeLog2": 6, "NodeLog2Max": 8, "Files": 4, "IndexSlots": 512,
+                 {"DataWidth": 32, "BlockSizeLog2": 6, "NodeLog2Max": 9, "Files": 4, "IndexSlots": 512,
                   "Outstanding": 2, "TimeoutCycles": 20000, "ProgramLog2": 13, "Registered": 1},
                  fast=True, level="-O1", libraries=build_twin(), instead={"hwfs_rom.sv": "loaded/hwfs_rom.sv"})

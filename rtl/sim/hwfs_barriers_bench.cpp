@@ -7,12 +7,14 @@
 // exits with 0. At the first violated guarantee it prints `BROKEN SCENARIO: after what, and how`, and exits with 1.
 // rtl/test/test_hwfs_barriers.py removes the microprogram's barriers one at a time.
 #include <algorithm>
+#include <array>
 #include <cstdio>
 #include <functional>
 #include <map>
 #include <memory>
 #include <set>
 #include <sstream>
+#include <tuple>
 
 #include "Vhwfs_sim.h"
 #include "block_device.hpp"
@@ -37,6 +39,21 @@ Bytes contents(const std::string& name, size_t length) {
     Bytes data(length);
     for (size_t i = 0; i < length; ++i) data[i] = uint8_t(name[0] * 31 + name.back() * 7 + i + (i >> 8) * 3);
     return data;
+}
+
+// Whether the node at this address of a volume has its checksum (FORMAT.md, "Checksums of nodes").
+bool is_valid(const Bytes& image, uint64_t address, uint64_t length) {
+    Bytes covered(image.begin() + 24, image.begin() + 40);
+    for (unsigned i = 0; i < 8; ++i) covered.push_back(uint8_t(address >> 8 * i));
+    covered.insert(covered.end(), image.begin() + address, image.begin() + address + 4);
+    covered.insert(covered.end(), image.begin() + address + 8, image.begin() + address + length);
+    uint32_t crc = ~0u, found;
+    for (uint8_t byte : covered) {
+        crc ^= byte;
+        for (unsigned bit = 0; bit < 8; ++bit) crc = crc >> 1 ^ (crc & 1 ? 0x82f63b78u : 0);
+    }
+    std::memcpy(&found, &image[address + 4], 4);
+    return found == ~crc;
 }
 
 // The core on a device in memory, which can outlive it.
@@ -150,17 +167,30 @@ public:
         }
     }
 
-    // The software adds buckets and is cut at each write and flush. The core finds each file in what that leaves, in both buckets of a
-    // split that is not complete, lists each once if it may not write, and recovers; the software finds its volume sound again.
-    void growth(const std::string& prepare, unsigned buckets) {
+    // The software changes the volume (`grow`: adds a bucket; `mv NAME NAME`; `rm NAME`) and is cut at each write and flush. In what that
+    // leaves the core finds each file that no change touches, in both buckets of a split that is not complete, lists each once if it may
+    // not write, and recovers; the software finds its volume sound again.
+    void interrupted(const std::string& prepare, const std::vector<std::string>& changes) {
         Model model;
         const Bytes image = prepared(prepare, model);
-        const Files& files = model.files.front();
+        // The files after each change, and those that none touches.
+        std::vector<Files> states = {model.files.front()};
+        Files kept = states.front();
+        for (const std::string& change : changes) {
+            auto [verb, name, name2] = words(change);
+            states.push_back(states.back());
+            if (verb == "mv") states.back()[name2] = states.back().at(name);
+            if (verb != "grow") states.back().erase(name), kept.erase(name), kept.erase(name2);
+        }
         for (uint64_t number = 1;; ++number) {
             if (judge_.load(image) != 0 || judge_.mount() != 0) throw std::runtime_error("the prepared volume");
             judge_.stop_after(number);
-            for (unsigned left = buckets; left != 0 && !judge_.is_off(); --left)
-                if (judge_.grow() != 0 && !judge_.is_off()) throw std::runtime_error("grow");
+            for (const std::string& change : changes) {
+                auto [verb, name, name2] = words(change);
+                int64_t result = verb == "grow" ? judge_.grow() : verb == "mv" ? judge_.rename(name, name2) : judge_.remove(name);
+                if (judge_.is_off()) break;
+                if (result != 0) throw std::runtime_error(change);
+            }
             bool is_off = judge_.is_off();
             judge_.abandon();
             std::set<Bytes> lefts;
@@ -168,20 +198,28 @@ public:
             for (const Bytes& left : lefts) {
                 at_ = "the software's write " + std::to_string(number);
                 core_.insert(left);
-                found(files, 1);
+                found(kept, states, 1);
                 core_.reset();
-                found(files, 0);
-                Files after = files;
-                after["new"] = contents("new", 700);
-                expect(0, kCreate, 1, "new", 700, after["new"]);
+                found(kept, states, 0);
+                expect(0, kCreate, 1, "new", 700, contents("new", 700));
                 expect(0, kDelete, 0, "a", 0);
-                after.erase("a");
                 expect(0, kUnmount, 0, "", 0);
-                allowed_ = {after};
+                allowed_ = states;
+                for (Files& files : allowed_) files.erase("a"), files["new"] = contents("new", 700);
                 clean_ = false;
                 seen_.clear();
                 Bytes whole = core_.device->bytes();
                 judge(whole);
+                // A slot that became free is zero, also where its name was long.
+                uint64_t tables[2], bytes = 1u << whole[49];
+                std::memcpy(tables, &whole[72], 16);
+                for (uint64_t slot = 0; slot < 8; ++slot) {
+                    auto member = [&](unsigned which) { return whole.begin() + tables[which] + slot * bytes; };
+                    for (unsigned which : {0, 1})
+                        if (member(which)[56] == 0 && is_valid(whole, member(which) - whole.begin(), bytes) &&
+                            std::any_of(member(which) + 24, member(which) + bytes, [](uint8_t byte) { return byte != 0; }))
+                            throw Broken(at_ + ": the free slot " + std::to_string(slot) + " is not zero");
+                }
                 // The table node's pair: recovery makes the members equal but for their checksums and numbers.
                 if (whole[56] & 32) {
                     uint64_t node = 1u << whole[49], data, unit = 0;
@@ -202,8 +240,14 @@ private:
         if (core_.app->answer().status != status)
             throw Broken(at_ + ": " + std::to_string(op) + " " + name + ": status " + std::to_string(core_.app->answer().status));
     }
-    // The core mounts the volume (1: to read) and finds these files, and by their slots no others.
-    void found(const Files& files, unsigned flags) {
+    static std::tuple<std::string, std::string, std::string> words(const std::string& change) {
+        std::istringstream stream(change);
+        std::string verb, name, name2;
+        stream >> verb >> name >> name2;
+        return {verb, name, name2};
+    }
+    // The core mounts the volume (1: to read), finds these files, and lists as many as one of the states has with names that it knows.
+    void found(const Files& files, const std::vector<Files>& states, unsigned flags) {
         expect(0, kMount, flags, "", 0);
         for (const auto& [name, data] : files) {
             expect(0, kReadFile, 0, name, data.size());
@@ -216,7 +260,9 @@ private:
             if (core_.app->answer().status != 0) break;
             slot = core_.app->answer().value;
         }
-        if (listed != files.size()) throw Broken(at_ + ": " + std::to_string(listed) + " files are listed");
+        auto known = [](const auto& file) { return file.first.size() <= 64; };
+        if (std::none_of(states.begin(), states.end(), [&](const Files& state) { return size_t(std::count_if(state.begin(), state.end(), known)) == listed; }))
+            throw Broken(at_ + ": " + std::to_string(listed) + " files are listed");
     }
     Bytes prepared(const std::string& script, Model& model) {
         if (judge_.load(blank_) != 0 || judge_.mount() != 0) throw std::runtime_error("the blank volume");
@@ -397,7 +443,7 @@ private:
     bool clean_ = false, keep_ = false;
 };
 
-enum Blank { kSmall, kLarge, kGrown };
+enum Blank { kSmall, kLarge, kGrown, kWide };
 
 struct Scenario {
     const char* name;
@@ -419,9 +465,9 @@ int run(int argc, char** argv) {
     VerilatedContext context;
     context.commandArgs(argc, argv);
     constexpr size_t kImage = 184 * 1024;
-    auto formatted = [](uint32_t slots, unsigned added = 0) {
+    auto formatted = [](uint32_t slots, unsigned added = 0, uint32_t node = 256) {
         SoftwareVolume volume(BLOCK_SIZE_LOG2, kImage);
-        if (volume.format(256, 256, slots, 7, false) != 0) throw std::runtime_error("format");
+        if (volume.format(256, node, slots, 7, false) != 0) throw std::runtime_error("format");
         if (added == 0) return volume.image();
         if (volume.mount() != 0) throw std::runtime_error("mount");
         while (added-- != 0)
@@ -430,7 +476,8 @@ int run(int argc, char** argv) {
         return volume.image();
     };
     // With one bucket, the next name gets the slot that was freed last. Fragmentation needs many files.
-    const Bytes small = formatted(8), large = formatted(64), grown = formatted(8, 2);
+    const Bytes small = formatted(8), large = formatted(64), grown = formatted(8, 2), broad = formatted(8, 0, 512);
+    const std::string wide(100, 'w'), wider(255, 'v');
     uint64_t units;
     std::memcpy(&units, &large[112], 8);
     std::string pieces = in_pieces(unsigned(units));
@@ -451,7 +498,8 @@ int run(int argc, char** argv) {
         {"put in a grown table", [](Search& s) { s.cuts("put a 300 put b 300 ", "mount;put p 300", "put aa 300;rename a c;put u 700;delete aa;put t 300;delete u;put dl 300;delete dl;unmount"); }, kGrown},
         {"the long way in a grown table", [](Search& s) { s.cuts("put a 300 ", "mount", "put p 300;create 0 x 0;close 0;rename a b;put q 20000;put r 300;unmount;mount;rename b a;create 1 y 900;close 1;delete y;unmount"); }, kGrown},
         {"recovery in a grown table", [](Search& s) { s.recoveries("put a 300 put b 600 ", "mount;put p 300", "put q 300;delete b;rename a c", "mount"); }, kGrown},
-        {"growth by software", [](Search& s) { s.growth("put a 300 put b 300 put c 300 put d 300 put e 300 put f 300 put g 300 ", 3); }},
+        {"growth by software", [](Search& s) { s.interrupted("put a 300 put b 300 put c 300 put d 300 put e 300 put f 300 put g 300 ", {"grow", "grow", "grow"}); }},
+        {"long names of software", [&](Search& s) { s.interrupted("put a 300 put b 300 put " + wide + " 600 put " + wider + " 700 ", {"mv " + wide + " c", "mv b " + wide, "rm " + wider}); }, kWide},
     };
     std::set<std::string> wanted;
     for (int i = 1; i < argc; ++i)
@@ -459,7 +507,7 @@ int run(int argc, char** argv) {
     for (const Scenario& scenario : scenarios) {
         if (!wanted.empty() && !wanted.count(scenario.name)) continue;
         // Each scenario has its own core: one that ends in the middle of a command must not affect the next.
-        Search search(context, scenario.volume == kLarge ? large : scenario.volume == kGrown ? grown : small);
+        Search search(context, *std::array<const Bytes*, 4>{&small, &large, &grown, &broad}[scenario.volume]);
         try {
             scenario.run(search);
         } catch (const Broken& broken) {

@@ -1,5 +1,5 @@
 ; SPDX-License-Identifier: Apache-2.0 OR MIT
-; Tables that have grown (FORMAT.md, "Grown tables"): where their slots are, and which buckets a name has. Only in the second
+; Format 1.1. Tables that have grown (FORMAT.md, "Grown tables"): where their slots are, and which buckets a name has. Long names. Only in the second
 ; program (assemble.py).
 
 ; The end of a read.
@@ -240,6 +240,61 @@ settle_member:
   do.store r1, snode
   mov dirty, 1
 table_settled:
+  ret
+
+; --- Names of more than 64 bytes: their files stay as they are, and are not found ---
+
+; The superblock in SPARE: with this feature, nodes have at least 512 bytes.
+features:
+  ld [spare + SB_INCOMPAT]
+  tst mdl, LONG_NAMES
+  bz featured
+  cmp nlog, 9
+  bc fail_corrupt
+featured:
+  ret
+
+; The same as slot_root for a name of r3 bytes: the entries begin behind it.
+root_long:
+  ld [SB + SB_INCOMPAT]
+  tst mdl, LONG_NAMES
+  bz slot_outside
+  add r3, 15
+  andn r3, 15
+  sub r3, 64                ; how much later
+  ld [snode + S_STATE]
+  and r1, mdl, 255
+  cmp r1, 3
+  bnc slot_outside
+  mov r2, mdh
+  shr r4, r2, 9             ; (no overflow below)
+  bnz slot_outside
+  shr r1, mdl, 8
+  and r1, 255
+  cmp r1, 3
+  bnc slot_outside
+  add r4, snode, r3
+  shl r2, 4
+  add r3, r2
+  add r3, S_ENTRIES - 1
+  shr r3, nlog
+  bnz slot_outside          ; more entries than there is room for
+  add r2, r4
+  cmp r1, 0
+  b slot_entries
+
+; Makes snode a free slot, whatever it had; SEQ and LAST_OP stay. Clobbers r1 to r3.
+zero_node:
+  mov r1, 1
+  shl r1, nlog
+  add r1, snode
+  mov r2, snode
+zero_word:
+  st r0, [r2 + 24]
+  add r2, 8
+  add r3, r2, 24
+  cmp r3, r1
+  bc zero_word
   ret
 
 ; --- The addresses of slots that were added ---

@@ -184,8 +184,9 @@ WITHDRAW = 16
 PORT    = 1
 LAST    = 1
 
-GROWN = 32          ; bits of INCOMPAT: the table has grown
-KNOWN_FEATURES = 33
+LONG_NAMES = 16     ; bits of INCOMPAT: a slot may have a name of more than 64 bytes
+GROWN = 32          ; the table has grown
+KNOWN_FEATURES = 49
 
 IN_ORDER = 1024     ; bits of GEOMETRY
 KNOWS_SUMS = 512

@@ -260,6 +260,7 @@ super_read:
   bc fail_corrupt
   cmp nlog, 15
   bnc fail_corrupt
+@grown  call features
   ld [V_NMAX]
   cmp md, nlog
   bc fail_unsuitable

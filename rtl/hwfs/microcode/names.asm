@@ -157,6 +157,11 @@ slot_headed:
 ; Carry: the header is consistent, and the slot's extents, which have all of the file's units, or its leaf pairs lie within
 ; the volume. Any other slot is damaged, as in software. Clobbers r1 to r5.
 slot_root:
+@grown  ld [snode + S_STATE]
+@grown  shr r3, mdl, 16
+@grown  and r3, 255
+@grown  cmp r3, 65
+@grown  bnc root_long
   call slot_head
   bnc slot_headed
 ; The same for a node of r2 entries and level r1.
@@ -164,6 +169,8 @@ slot_map:
   shl r2, 4
   add r2, snode             ; S_ENTRIES from there: the end of the entries
   mov r4, snode
+; The same for the entries from r4 + S_ENTRIES to r2 + S_ENTRIES.
+slot_entries:
   mov r3, 0                 ; units
   cmp r1, 0
   bnz slot_pairs

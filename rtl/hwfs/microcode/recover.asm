@@ -122,7 +122,8 @@ recover_old:
   bz recovered
   call slot_root
   bnc fail_corrupt
-  call zero_slot
+@plain  call zero_slot
+@grown  call zero_node
   call write_numbered
   call order {SlotBeforeAnswer}           ; R3
   call write_slot
@@ -218,6 +219,10 @@ reap_next:
   bnz reap_skip
   call load_slot
   ld [snode + S_STATE]
+@grown  shr r2, mdl, 16
+@grown  and r2, 255
+@grown  cmp r2, 65
+@grown  bnc reap_skip             ; software frees the units of a file with a long name
   and r2, mdl, 255
   cmp r2, 2
   bnz reap_skip
