@@ -99,6 +99,9 @@ impl Get {
             files.retain(|file| chosen.contains(&file.name));
         }
         let left_out = if self.partial {
+            // One that was made ahead has nothing yet.
+            let has_some = |file: &FileEntry| file.is_final || file.size_bytes > 0;
+            files.retain(|file| has_some(file) || words.contains(&file.name));
             LeftOut::default()
         } else {
             LeftOut::of(&all, &mut files, words)
