@@ -74,6 +74,7 @@ packages: build
 	tools/packages
 
 # The command as one file that needs no libraries, for any x86-64 Linux: out/packages/straightway-static.
+static: export STRAIGHTWAY_COMMIT = $(shell git rev-parse HEAD 2>/dev/null)
 static:
 	@tools/setup base static
 	tools/cross --static cargo build --release --locked -p straightway-cli
@@ -81,6 +82,7 @@ static:
 	strip -o out/packages/straightway-static target/x86_64-unknown-linux-musl/release/straightway
 
 # For any 64-bit Arm Linux: out/packages/straightway-static-arm64.
+static-arm64: export STRAIGHTWAY_COMMIT = $(shell git rev-parse HEAD 2>/dev/null)
 static-arm64:
 	@tools/setup base static-aarch64
 	tools/cross --static-aarch64 cargo build --release --locked -p straightway-cli

@@ -38,7 +38,6 @@ const TIPS: [(&str, &str); 4] = [
         "sync",
         "what a verb has stored is durable when it ends; there is nothing to sync",
     ),
-    ("version", "straightway --version"),
     ("umount", "umount FOLDER, the system's own command"),
 ];
 
@@ -224,7 +223,6 @@ mod tests {
             ("straightway lst a.img", "'list'"),
             ("straightway mkdir a.img x", "put DEVICE FOLDER"),
             ("straightway sync a.img", "nothing to sync"),
-            ("straightway version", "straightway --version"),
             ("straightway umount x", "umount FOLDER"),
             ("straightway put a.img x --verfy", "'--verify'"),
             (

@@ -62,6 +62,7 @@ pub mod timeline;
 pub mod trace;
 pub mod trim;
 pub mod upgrade;
+pub mod version;
 pub mod wipe;
 #[cfg(feature = "measuring")]
 pub mod workload;
@@ -233,6 +234,8 @@ verbs! {
     man Man;
     /// Print the JSON Schema of what a verb prints with --json
     schema Schema;
+    /// Show which build of the command this is
+    version Version reports version::Build;
 }
 
 /// The names of what has a schema, and how each is made.
@@ -248,7 +251,7 @@ fn leaves_drives_alone(verb: &Verb) -> bool {
         #[cfg(feature = "measuring")]
         Verb::Import(_) | Verb::Timeline(_) => true,
         Verb::List(_) | Verb::Doctor(_) => true,
-        Verb::Completions(_) | Verb::Man(_) | Verb::Schema(_) => true,
+        Verb::Completions(_) | Verb::Man(_) | Verb::Schema(_) | Verb::Version(_) => true,
         _ => false,
     }
 }

@@ -535,6 +535,20 @@ fn comparing_a_model_gives_a_table_a_report_and_json() {
 }
 
 #[test]
+fn the_build_is_shown_with_its_parts_and_formats() {
+    let build = json(&["version", "--json"]);
+    assert_eq!(build["version"], env!("CARGO_PKG_VERSION"));
+    assert_eq!(build["volume_formats"], serde_json::json!(["1.0", "1.1"]));
+    let parts = build["features"].as_array().unwrap();
+    assert!(parts.contains(&"fuse".into()), "{build}");
+    schema_names_all_keys(&build, &stdout(&run(&["schema", "version"])));
+    let told = stdout(&run(&["version"]));
+    let lines: Vec<&str> = told.lines().collect();
+    assert_eq!(lines.len(), 5, "{told}");
+    assert!(lines[0].ends_with(env!("CARGO_PKG_VERSION")), "{told}");
+}
+
+#[test]
 fn completions_and_manual_pages_come_from_the_same_source() {
     for shell in ["bash", "zsh", "fish"] {
         assert!(
