@@ -358,6 +358,53 @@ static void many(uint32_t checksums)
 	OK(straightway_volume_close(volume));
 }
 
+// More files than the volume has slots, with names of more than 64 bytes: a volume of 1.1.
+static void of_1_1(uint32_t checksums)
+{
+	enum { FILES = 1100 };
+	static struct straightway_new_file files[FILES];
+	static char names[FILES][120];
+	struct straightway_entry entry = { .size = sizeof(entry) };
+	straightway_volume volume;
+	straightway_file file;
+	uint32_t cursor = 0;
+	size_t made, found = 0;
+
+	formatted(checksums);
+	volume = opened(1);
+	for (size_t at = 0; at < FILES; at++) {
+		snprintf(names[at], sizeof(names[at]), "%0100zu", at);
+		files[at] = (struct straightway_new_file){ sizeof(files[at]), names[at], data, at % 5 * 100, at };
+	}
+	OK(straightway_volume_create_many(volume, files, FILES, checksums, &made));
+	CHECK(made == FILES);
+	OK(straightway_volume_close(volume));
+	volume = opened(1);
+	while (straightway_volume_next(volume, &cursor, &entry) == STRAIGHTWAY_STATUS_OK) {
+		CHECK(strlen(entry.whole_name) == 100);
+		found++;
+	}
+	CHECK(found == FILES);
+	for (size_t at = 0; at < FILES; at += 7) {
+		CHECK(size_of_file(volume, names[at]) == files[at].bytes);
+		OK(straightway_file_open(volume, names[at], 0, &file));
+		check_bytes(file, 0, files[at].bytes, files[at].bytes);
+		OK(straightway_file_close(file));
+	}
+	OK(straightway_volume_rename(volume, names[1], "short"));
+	OK(straightway_file_open(volume, "short", 1, &file));
+	OK(straightway_file_append(file, data + files[1].bytes, 70000));
+	OK(straightway_file_close(file));
+	OK(straightway_file_open(volume, "short", 0, &file));
+	check_bytes(file, 0, 65536, 65536);
+	OK(straightway_file_close(file));
+	IS(straightway_volume_rename(volume, "short", names[2]), EXISTS);
+	for (size_t at = 2; at < FILES; at += 5)
+		OK(straightway_volume_remove(volume, names[at]));
+	IS(straightway_volume_find(volume, names[1], &entry), NOT_FOUND);
+	OK(straightway_volume_close(volume));
+}
+
 static void resized(uint32_t checksums)
 {
 	uint64_t before, bytes;
@@ -409,6 +456,8 @@ int main(int argc, char **argv)
 	for (uint32_t checksums = 0; checksums < 2; checksums++) {
 		snprintf(image, sizeof(image), "%s/many-%u", argv[1], checksums);
 		many(checksums);
+		snprintf(image, sizeof(image), "%s/of-1-1-%u", argv[1], checksums);
+		of_1_1(checksums);
 		snprintf(image, sizeof(image), "%s/resized-%u", argv[1], checksums);
 		resized(checksums);
 	}

@@ -69,6 +69,7 @@ impl<D: Device> Volume<'_, D> {
     }
 
     /// Whether the list of `count` slots at the start of `run` is whole.
+    #[cfg(feature = "grow")]
     pub(crate) async fn is_listed(
         &self,
         run: &Run,
@@ -84,6 +85,7 @@ impl<D: Device> Volume<'_, D> {
 
     /// Slot `number` of a list that is whole. It is read again for each: the slot's member B takes
     /// its place.
+    #[cfg(feature = "grow")]
     pub(crate) async fn slot_of_list(
         &self,
         run: &Run,
@@ -112,7 +114,10 @@ impl<D: Device> Volume<'_, D> {
         self.perform(|state| state.order(Order::CacheBeforeRecovery))
             .await?;
         // The list was durable before the first node that it governs.
-        let is_begun = self.is_listed(run, count, op_seq).await?;
+        let mut is_begun = true;
+        for index in 0..count.div_ceil(shape.list_slots()) {
+            is_begun = is_begun && self.read_list(run, index, count, op_seq).await?;
+        }
         self.load_bitmap_pair(group).await?;
         let (torn, before) = {
             let mut state = self.state();
@@ -124,7 +129,10 @@ impl<D: Device> Volume<'_, D> {
             (torn, before)
         };
         for number in (0..count).take_while(|_| is_begun) {
-            let slot = self.slot_of_list(run, number, count, op_seq).await?;
+            let (index, within) = (number / shape.list_slots(), number % shape.list_slots());
+            // The slot's member B takes its place.
+            self.read_list(run, index, count, op_seq).await?;
+            let slot = get_u32(self.state().node(SPARE), at::SLOTS + 4 * within as usize);
             let mut header = Slot::EMPTY;
             let loaded = self.load_slot(node.lend(), slot, &mut header).await?;
             let mut state = self.state();

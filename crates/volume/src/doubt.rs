@@ -160,7 +160,7 @@ impl<D: Device> Volume<'_, D> {
         })
         .await?;
         part.last_op = header.last_op;
-        part.is_removed = header.state == SlotState::Reap;
+        part.is_removed = cfg!(feature = "grow") && header.state == SlotState::Reap;
         Ok(part)
     }
 

@@ -48,14 +48,12 @@ impl<D: Device> Volume<'_, D> {
                         .await?;
                 }
             }
+            #[cfg(feature = "grow")]
             Operation::RemoveList { runs, count } => {
-                #[cfg(feature = "grow")]
                 if let Some(run) = runs.as_slice().first() {
                     self.settle_removed(turn.slot.lend(), run, *count, op_seq)
                         .await?;
                 }
-                #[cfg(not(feature = "grow"))]
-                let _ = (runs, count);
             }
             Operation::Rename { from, to } => {
                 self.load_slot(turn.slot.lend(), *to, &mut decider).await?;

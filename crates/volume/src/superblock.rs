@@ -107,6 +107,7 @@ pub(crate) enum Operation {
         count: u32,
     },
     /// So many removed files, whose slots are in a list at the start of the one run.
+    #[cfg(feature = "grow")]
     RemoveList {
         runs: Runs,
         count: u32,
@@ -119,6 +120,7 @@ impl Operation {
         match self {
             Self::Create { .. } => FEATURE_CREATE_MANY,
             Self::CreateList { .. } => FEATURE_CREATE_LIST,
+            #[cfg(feature = "grow")]
             Self::RemoveList { .. } => FEATURE_REMOVE_LIST,
             _ => 0,
         }
@@ -419,6 +421,7 @@ fn encode_operation(bytes: &mut [u8], operation: &Operation) {
         Operation::Rename { from, to } => (3, *from, *to, &[]),
         Operation::Create { runs, slots } => (4, u32::from(slots.count), 0, runs.as_slice()),
         Operation::CreateList { runs, count } => (5, *count, 0, runs.as_slice()),
+        #[cfg(feature = "grow")]
         Operation::RemoveList { runs, count } => (6, *count, 0, runs.as_slice()),
     };
     put_u32(bytes, at::OP_KIND, kind);
@@ -476,14 +479,13 @@ fn decode_operation(bytes: &[u8], shape: &Shape, slots: u32) -> Option<Operation
             }
             _ => return None,
         },
-        6 if cfg!(feature = "grow") && (1..=LISTED_SLOTS).contains(&slot) => {
-            match runs.as_slice() {
-                [run] if shape.list_units(slot) <= run.len => {
-                    Operation::RemoveList { runs, count: slot }
-                }
-                _ => return None,
+        #[cfg(feature = "grow")]
+        6 if (1..=LISTED_SLOTS).contains(&slot) => match runs.as_slice() {
+            [run] if shape.list_units(slot) <= run.len => {
+                Operation::RemoveList { runs, count: slot }
             }
-        }
+            _ => return None,
+        },
         _ => return None,
     })
 }

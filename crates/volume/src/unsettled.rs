@@ -86,6 +86,7 @@ impl<D: Device> Volume<'_, D> {
                 Operation::Reserve { runs, .. }
                 | Operation::Create { runs, .. }
                 | Operation::CreateList { runs, .. } => unsettled.runs = runs,
+                #[cfg(feature = "grow")]
                 Operation::RemoveList { .. } => unsettled.is_removal = true,
                 Operation::None | Operation::Rename { .. } => {}
             }
