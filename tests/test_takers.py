@@ -16,7 +16,18 @@ import pytest
 from test_power import COMMAND, good
 
 BLOCK = 64 << 10
+STARTED = []
 SEGMENTS = 20
+
+
+@pytest.fixture(autouse=True)
+def no_process_is_left():
+    """A follower that a test leaves would take the files of a later test whose folder has the same name."""
+    yield
+    while STARTED:
+        process = STARTED.pop()
+        process.kill()
+        process.wait()
 
 
 class Recorder:
@@ -27,6 +38,7 @@ class Recorder:
                  "--deadline", "60min", "--acknowledge"]
         while True:
             self.child = subprocess.Popen([COMMAND, *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            STARTED.append(self.child)
             # It says its path when it has the volume, which a follower may have for a moment.
             said = self.child.stderr.readline()
             if said.startswith(b"straightway: path"):
@@ -58,6 +70,7 @@ class Follower:
     def __init__(self, device, folder, state):
         words = ["get", device, "cam.*", str(folder), "--follow", "--state", str(state)]
         self.child = subprocess.Popen([COMMAND, *words], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        STARTED.append(self.child)
 
     def end(self, how):
         self.child.send_signal(how)
@@ -111,7 +124,8 @@ def test_a_taker_has_what_was_recorded(taker, tmp_path):
         return b"".join(path.read_bytes() for path in sorted(place.iterdir()))
 
     recorder, follower = Recorder(device), Follower(device, folder, state)
-    kills = sorted(dice.sample(range(SEGMENTS), 4))
+    # Not behind the last one: a recorder to which nothing comes ends with 1.
+    kills = dice.sample(range(SEGMENTS - 1), 4)
     for number in range(SEGMENTS):
         for _ in range(8):
             data = dice.randbytes(BLOCK)
