@@ -86,6 +86,16 @@ impl Keeps {
 }
 
 impl Tape {
+    /// What was lost between the first block that is kept and the last of which something is
+    /// stored.
+    fn lost_since(&self, first: usize, stored_bytes: u64) -> u64 {
+        let before = match self.blocks.get(first) {
+            Some((offset, _)) if first > 0 => offset - first as u64 * BLOCK_BYTES,
+            _ => 0,
+        };
+        self.lost_before(stored_bytes).saturating_sub(before)
+    }
+
     /// What was lost before the last block of which something is among the first bytes that are
     /// stored.
     fn lost_before(&self, stored_bytes: u64) -> u64 {
@@ -372,6 +382,7 @@ impl Recordings {
                 return Ok(Err(found.text()));
             }
             let last = tapes.len().saturating_sub(1);
+            let mut lost_bytes = 0;
             for (index, tape) in tapes.iter_mut().enumerate() {
                 let ended = place.ends.get(&index).copied().unwrap_or_default();
                 // A ring may have removed an older recording.
@@ -399,13 +410,17 @@ impl Recordings {
                     return Ok(Err(format!("`{name}`: its beginning is missing")));
                 }
                 tape.durable_bytes = ended;
-                let lost = tape.lost_before(ended);
-                if !is_ring && tape.lists_gaps && listed_bytes < lost {
-                    return Ok(Err(format!(
-                        "`{name}`: {lost} bytes are missing before the last, {listed_bytes} are \
-                         listed"
-                    )));
+                if tape.lists_gaps {
+                    // What a ring has removed took its list with it.
+                    let first = if is_ring { first } else { 0 };
+                    lost_bytes += tape.lost_since(first, ended);
                 }
+            }
+            if listed_bytes < lost_bytes {
+                return Ok(Err(format!(
+                    "`{name}`: {lost_bytes} bytes are missing before the last, {listed_bytes} are \
+                     listed"
+                )));
             }
             let whole = tapes.iter().all(|tape| tape.is_whole && tape.lists_gaps);
             let lost: u64 = tapes.iter().map(|tape| tape.lost_bytes).sum();
