@@ -29,7 +29,7 @@ const VERBS: [(&str, &[&str]); 13] = [
 ];
 
 /// What to do instead, for words that no verb stands for.
-const TIPS: [(&str, &str); 4] = [
+const TIPS: [(&str, &str); 3] = [
     (
         "mkdir",
         "a folder comes with its files: straightway put DEVICE FOLDER",
