@@ -149,14 +149,25 @@ impl<D: Device> Volume<'_, D> {
                 bitmap::set_run(state.node_mut(WORK), &own, &shape, true);
             }
         }
-        let wrong = {
+        self.put_settled(group, (torn, before), op_seq).await
+    }
+
+    /// Writes the bitmap of the group in memory, if it differs from the device's: that was torn, or
+    /// had so many free units.
+    pub(crate) async fn put_settled(
+        &self,
+        group: u32,
+        (torn, before): (bool, u32),
+        op_seq: u64,
+    ) -> Result<(), Error> {
+        let is_wrong = {
             let mut state = self.state();
             let bytes = state.node_mut(WORK);
             let (seq, last_op) = (get_u64(bytes, node::SEQ), get_u64(bytes, node::LAST_OP));
             bitmap::stamp(bytes, seq, last_op);
             torn || before != bitmap::free_units(bytes)
         };
-        if wrong {
+        if is_wrong {
             self.perform(|state| state.put_bitmap(group, op_seq))
                 .await?;
         }

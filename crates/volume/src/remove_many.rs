@@ -4,10 +4,9 @@
 
 use block::Device;
 
-use crate::bytes::get_u64;
 use crate::create_many::{Place, is_taken};
 use crate::io::{NO_GROUP, NO_SLOT, SPARE, State, WORK};
-use crate::layout::{LISTED_SLOTS, node};
+use crate::layout::LISTED_SLOTS;
 use crate::lookup::Search;
 use crate::order::{Mutation, Order};
 use crate::pair::has_numbers;
@@ -241,7 +240,9 @@ impl<D: Device> Volume<'_, D> {
             let Some(freed) = freed.run() else { continue };
             let group = shape.group_of(freed.start);
             if open.is_none_or(|(open, ..)| open != group) {
-                self.put_settled(open.take(), op_seq).await?;
+                if let Some((group, torn, before)) = open.take() {
+                    self.put_settled(group, (torn, before), op_seq).await?;
+                }
                 self.load_bitmap_pair(group).await?;
                 let state = self.state();
                 bitmap::check(state.node(WORK), group, &shape)?;
@@ -250,7 +251,9 @@ impl<D: Device> Volume<'_, D> {
             }
             bitmap::set_run(self.state().node_mut(WORK), &freed, &shape, false);
         }
-        self.put_settled(open, op_seq).await?;
+        if let Some((group, torn, before)) = open {
+            self.put_settled(group, (torn, before), op_seq).await?;
+        }
         for is_newest in [false, true] {
             for number in 0..count {
                 let slot = self.slot_of_list(run, number, count, op_seq).await?;
@@ -299,25 +302,5 @@ impl<D: Device> Volume<'_, D> {
             units: extent.len,
             file: 0,
         }))
-    }
-
-    /// Writes the bitmap of the group in memory, if it differs from the device's.
-    async fn put_settled(&self, open: Option<(u32, bool, u32)>, op_seq: u64) -> Result<(), Error> {
-        let Some((group, torn, before)) = open else {
-            return Ok(());
-        };
-        let is_wrong = {
-            let mut state = self.state();
-            let bytes = state.node_mut(WORK);
-            let (seq, last_op) = (get_u64(bytes, node::SEQ), get_u64(bytes, node::LAST_OP));
-            bitmap::stamp(bytes, seq, last_op);
-            torn || before != bitmap::free_units(bytes)
-        };
-        if is_wrong {
-            self.perform(|state| state.put_bitmap(group, op_seq))
-                .await?;
-        }
-        self.state().cached_group = NO_GROUP;
-        Ok(())
     }
 }
