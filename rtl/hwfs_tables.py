@@ -55,7 +55,7 @@ def run(program, lines):
 
 
 def measure(program, unit, files, added=0, has_grown=True):
-    """Cycles of {file: (get, put, delete)}, each on a new volume, whose table has grown by so many buckets, or of whose units as many are
+    """Cycles of {file: (get, put, delete)}, each on a new volume, whose table has grown by this number of buckets, or of whose units as many are
     in use otherwise."""
     found = {}
     with tempfile.TemporaryDirectory() as folder:

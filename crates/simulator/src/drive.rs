@@ -42,7 +42,7 @@ impl Power {
         self.0.left.set(Some(changes));
     }
 
-    /// Cuts it at the first change after so many commits: flushes, and writes with FUA.
+    /// Cuts it at the first change after this number of commits: flushes, and writes with FUA.
     pub fn cut_after_commits(&self, commits: u64) {
         self.0.commits.set(Some(commits));
     }

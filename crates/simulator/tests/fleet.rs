@@ -140,7 +140,7 @@ impl Fleet {
     }
 }
 
-/// All recorders, with so many buffers each, until everything that they have is stored.
+/// All recorders, with this number of buffers each, until everything that they have is stored.
 fn fleet(buffers: usize, mut pause: impl FnMut(usize) -> u64) -> Seen {
     let mut fleet = Fleet {
         recorders: (0..HOSTS).map(|_| Recorder::default()).collect(),

@@ -153,7 +153,7 @@ impl<D: Device> Volume<'_, D> {
     }
 
     /// Writes the bitmap of the group in memory, if it differs from the device's: that was torn, or
-    /// had so many free units.
+    /// had this number of free units.
     pub(crate) async fn put_settled(
         &self,
         group: u32,

@@ -106,7 +106,7 @@ pub(crate) enum Operation {
         runs: Runs,
         count: u32,
     },
-    /// So many removed files, whose slots are in a list at the start of the one run.
+    /// This number of removed files, whose slots are in a list at the start of the one run.
     #[cfg(feature = "grow")]
     RemoveList {
         runs: Runs,

@@ -85,7 +85,7 @@ pub struct Record {
     pub device: String,
     /// The recording's name in the volume: 1 to 255 bytes; %Y%m%d-%H%M%S is the time
     pub name: String,
-    /// Bytes per second: 20M, 4.8MB [default: that of the samples, if they are described]
+    /// Bytes per second: 20M, 4.8MB [default: the rate of described samples]
     #[arg(long, value_name = "RATE", value_parser = rate)]
     pub rate: Option<Size>,
     /// Time limit for writing a block after its arrival [default: 100ms]

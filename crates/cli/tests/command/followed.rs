@@ -28,7 +28,7 @@ fn ended(child: Child) -> Output {
     child.wait_with_output().unwrap()
 }
 
-/// Waits until something is so; a minute is for ever.
+/// Waits at most a minute until something holds.
 fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let began = Instant::now();
     while !is_so() {
@@ -290,7 +290,7 @@ fn the_folder_is_the_state_and_what_differs_is_left_and_named() {
     );
 }
 
-/// What a recorder that was killed had made ahead, and what it has not committed, is no file.
+/// What a recorder that was killed had made ahead, and what it has not committed, are not files.
 #[test]
 fn nothing_is_fetched_as_a_file_of_no_bytes() {
     let folder = Folder::new();

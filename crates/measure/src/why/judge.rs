@@ -6,7 +6,7 @@ use crate::open_loop::{OpenRun, Schedule};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// An operation took long if it took so many medians.
+/// An operation took long if it took this many medians.
 const LONG: u64 = 4;
 /// What others had the drive do counts from here on, and from this part of what this process had it
 /// do.

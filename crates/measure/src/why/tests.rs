@@ -11,7 +11,7 @@ const COUNT: u64 = 2000;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Played {
     Nothing,
-    /// Operations take this long, for so many of them.
+    /// This many operations take this long.
     Slow(u64, u64),
     /// An operation takes this long, and other programs take the processor in turns with the loop.
     SlowWhileBusy(u64),

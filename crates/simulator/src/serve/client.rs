@@ -55,7 +55,7 @@ struct Link {
 
 /// What stops in the middle of a request.
 struct Cut {
-    /// After so many bytes of the connection.
+    /// After this number of bytes of the connection.
     at: u64,
     until: u64,
     /// With which the connection ends then.

@@ -322,7 +322,7 @@ fn what_cannot_be_removed_together_is_left() {
         assert_eq!(remove_batch(volume, &[names[0], names[1], "other"]), Ok(2));
         blocking::run(volume, volume.close(other)).unwrap();
         counter.take();
-        // One alone is no batch.
+        // One alone is not a batch.
         assert_eq!(remove_batch(volume, &[names[2]]), Ok(0));
         assert_eq!(remove_batch(volume, &[]), Ok(0));
         assert_eq!(remove_batch(volume, &["part", names[2]]), Ok(0));

@@ -27,7 +27,8 @@ use units::{counted, micros};
 /// A stream has this many times the files that are known when the table has no room for them.
 const MORE_FILES: u32 = 16;
 
-/// Adds slots for so many more files together, before there are files that would have to move.
+/// Adds slots for this number of further files together, before there are files that would have to
+/// move.
 fn grow_for(mounted: &Mounted<'_, '_>, files: u32) -> Result<()> {
     volume::blocking::run(mounted.volume, mounted.volume.grow_table_for(files))
         .map_err(|error| failed("making room for the names", error))
