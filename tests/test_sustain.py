@@ -146,8 +146,7 @@ def test_verdicts_exit_codes_and_bad_input():
         said 'No space left'
         python3 -c 'import json; json.load(open("/tmp/out"))' || fail "no JSON"
         # What keeps a block: the drive alone, and while another program has it write 64 MiB again and again.
-        caused() { python3 -c 'import json, sys; w = json.load(open("/tmp/out"))["why"]; print(w["late"], [c["cause"] for c in w["causes"]])
-        sys.exit(w["late"] == 0 or ("others" in [c["cause"] for c in w["causes"]]) != (sys.argv[1] == "others"))' $1; }
+        caused() { python3 -c 'import json, sys; w = json.load(open("/tmp/out"))["why"]; c = [one["cause"] for one in w["causes"]]; print(w["late"], c); sys.exit(w["late"] == 0 or ("others" in c) != (sys.argv[1] == "others"))' $1; }
         W="$Q --deadline 20us --miss-rate 0.05 --path block-direct --why --json"
         $S sustain /dev/nvme0n1 $W >/tmp/out 2>/tmp/err; caused nothing || fail "others are named where there are none"
         (while :; do dd if=/dev/zero of=/dev/nvme0n1 bs=1M seek=64 count=64 oflag=direct status=none; done) & other=$!

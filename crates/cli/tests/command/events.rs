@@ -5,7 +5,7 @@ use crate::live::Take;
 use crate::support::{Folder, command, json, noise, ok, refused, run, stderr, volume};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Output, Stdio};
 
 fn watch(device: &str, words: &[&str]) -> Child {
@@ -63,11 +63,19 @@ fn each_segment_is_an_event_when_it_is_final_and_when_it_is_removed() {
     for part in noise(3, 4 << 20).chunks(64 << 10) {
         take.write(part);
     }
-    let late = watch(&device, &["--events"]);
+    let mut late = watch(&device, &["--events"]);
+    let mut heard = BufReader::new(late.stdout.take().unwrap());
+    let mut text = String::new();
+    assert_ne!(heard.read_line(&mut text).unwrap(), 0);
     take.end();
+    heard.read_to_string(&mut text).unwrap();
     let late = late.wait_with_output().unwrap();
     assert!(late.status.success(), "{}", stderr(&late));
     assert!(stderr(&late).contains("the recording has ended"));
+    let late = Output {
+        stdout: text.into_bytes(),
+        ..late
+    };
     let all = lines(&late);
     let rest: Vec<String> = said.lines().map(Result::unwrap).collect();
     assert!(early.wait().unwrap().success());
