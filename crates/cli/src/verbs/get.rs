@@ -65,6 +65,8 @@ past the end of the recorder and its next start, until a signal, which ends it w
 where it goes on after a restart: what is there with the file's length and time is left. If others take the files out of FOLDER, --state
 FILE keeps what was fetched, durably; a kill between the two fetches one file again. To - segments go one after the other. What a ring
 removed before it could be fetched is named at once, with status 7; what cannot be verified or stored is named, and the next one taken.
+While it fetches at its start, or behind the end of a recorder, it has the volume, and a recorder that begins then ends with 3: restart it.
+What a recorder leaves that ran for less than a second may be fetched only beside the next one, or at the next start of the follower.
 
 FILE appears under its name, with its time of modification, when it is complete. An existing file is replaced only with --force; a
 FIFO or a terminal is written directly, a block device never.")]

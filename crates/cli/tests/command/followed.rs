@@ -3,8 +3,9 @@
 
 use crate::live::Take;
 use crate::support::{Folder, command, json, noise, ok, refused, run, stderr, volume};
+use rustix::process::{Pid, Signal, kill_process};
 use std::collections::BTreeMap;
-use std::io::Read;
+use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::{Child, Output, Stdio};
 use std::sync::{Arc, Mutex};
@@ -291,6 +292,42 @@ fn the_folder_is_the_state_and_what_differs_is_left_and_named() {
 }
 
 /// What a recorder that was killed had made ahead, and what it has not committed, are not files.
+/// It waits on a volume without files and does not run while a ring begins.
+#[test]
+fn what_a_ring_removes_before_a_waiting_follower_runs_again_is_named() {
+    let folder = Folder::new();
+    let device = volume(&folder, "disk", &[]);
+    let target = folder.path("target");
+    let mut follower = start(&device, &[], &target);
+    let mut said = BufReader::new(follower.stderr.take().unwrap());
+    let mut text = String::new();
+    while !text.contains("waits for one") {
+        assert_ne!(said.read_line(&mut text).unwrap(), 0, "{text}");
+    }
+    let pid = Pid::from_child(&follower);
+    kill_process(pid, Signal::STOP).unwrap();
+    let words = [&SEGMENTS[..], &["--keep", "1M"]].concat();
+    let mut take = recorder(&device, &words);
+    let (mut source, mut seed) = (Vec::new(), 5);
+    while newest(&device) < 8 {
+        another(&device, &mut take, &mut source, &mut seed);
+    }
+    kill_process(pid, Signal::CONT).unwrap();
+    while !text.contains("fetched `") {
+        assert_ne!(said.read_line(&mut text).unwrap(), 0, "{text}");
+    }
+    take.end();
+    kill_process(pid, Signal::TERM).unwrap();
+    said.read_to_string(&mut text).unwrap();
+    assert_eq!(follower.wait().unwrap().code(), Some(7), "{text}");
+    let named = "`take.000001` to `take.";
+    assert!(
+        text.contains(named) && text.contains("removed before"),
+        "{text}"
+    );
+    assert!(!files(Path::new(&target)).contains_key("take.000001"));
+}
+
 #[test]
 fn nothing_is_fetched_as_a_file_of_no_bytes() {
     let folder = Folder::new();

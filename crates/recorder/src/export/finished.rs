@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Which of a volume's files are final: no recording writes them any more, and they have data.
 
-use super::segments::sort;
+use super::segments::{StoredNames, sort};
 use crate::segments::files::{GAPS, gaps_name};
 use crate::segments::numbered::Numbered;
 use crate::segments::tag::{is_made, is_recorded};
@@ -116,6 +116,8 @@ pub struct Finished {
     pub companions: Vec<FileEntry>,
     /// What the names of its recording's segments have in common, and its number, if it is one.
     pub segment: Option<(String, u64)>,
+    /// The number of its recording's first segment, if it keeps that.
+    pub first: Option<u64>,
     /// A recording that was killed has nothing in it.
     pub is_empty: bool,
 }
@@ -133,6 +135,7 @@ pub fn finished(all: &[FileEntry], chosen: &BTreeSet<&str>) -> Vec<Finished> {
     let chosen = chosen.iter().filter(|name| !is_companion(name));
     let mut names: Vec<String> = chosen.map(|name| (*name).to_owned()).collect();
     sort(&mut names);
+    let stored = StoredNames::of(all.iter());
     let files = names.iter().filter_map(|name| by_name.get(name.as_str()));
     let finals = files.filter(|file| !is_of(&written, file));
     finals
@@ -147,6 +150,9 @@ pub fn finished(all: &[FileEntry], chosen: &BTreeSet<&str>) -> Vec<Finished> {
                     .filter(|one| one.size_bytes > 0)
                     .map(|one| (*one).clone())
                     .collect(),
+                first: numbered
+                    .as_ref()
+                    .and_then(|numbered| Some(stored.tag(file, numbered)?.first)),
                 segment: numbered.map(|numbered| (numbered.shape(), numbered.number)),
                 is_empty: has_nothing(file),
             }

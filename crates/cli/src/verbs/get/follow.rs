@@ -223,6 +223,7 @@ impl Follower<'_> {
             }
         };
         let taken = self.take_all(origin, &all, &mut ledger);
+        ledger.looked();
         self.ledger = Some(ledger);
         taken
     }

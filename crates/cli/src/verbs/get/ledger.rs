@@ -44,6 +44,8 @@ pub(super) struct Ledger {
     taken: BTreeMap<String, Mark>,
     /// The last segment of each recording.
     last: BTreeMap<String, u64>,
+    /// The volume was looked at before: what is new on it is expected from its first segment on.
+    has_looked: bool,
 }
 
 impl Ledger {
@@ -83,6 +85,7 @@ impl Ledger {
         if text.is_empty() {
             return Ok(());
         }
+        self.has_looked = true;
         let mut lines = text.lines();
         let head = lines
             .next()
@@ -126,13 +129,18 @@ impl Ledger {
         })
     }
 
-    /// The names of the segments between the last one that was taken and this one: they were
-    /// removed before.
+    /// The names of the segments between the last one that was taken and this one, or before it in
+    /// a recording that began after a look: they were removed before.
     pub(super) fn missed_before(&self, one: &Finished) -> Option<(String, String)> {
         let (shape, number) = one.segment.as_ref()?;
-        let last = *self.last.get(shape)?;
         let numbered = Numbered::of(&one.file.name)?;
-        let first = last.checked_add(1).filter(|first| first < number)?;
+        let first = match self.last.get(shape) {
+            Some(last) => last.checked_add(1)?,
+            None => one.first.filter(|_| self.has_looked)?,
+        };
+        if first >= *number {
+            return None;
+        }
         Some((numbered.name_of(first), numbered.name_of(number - 1)))
     }
 
@@ -149,6 +157,11 @@ impl Ledger {
         }
         self.note(mark);
         Ok(())
+    }
+
+    /// All that is final was taken.
+    pub(super) fn looked(&mut self) {
+        self.has_looked = true;
     }
 
     /// Whether it is kept in a file.
@@ -187,8 +200,25 @@ mod tests {
             file: entry(&format!("cam.{number:06}"), 1),
             companions: Vec::new(),
             segment: Some(("cam.*".to_owned(), number)),
+            first: Some(1),
             is_empty: false,
         }
+    }
+
+    /// What was removed before the first look may never have been wanted.
+    #[test]
+    fn what_was_removed_of_a_recording_that_began_after_a_look_is_known() {
+        let mut ledger = Ledger::default();
+        assert_eq!(ledger.missed_before(&segment(3)), None);
+        ledger.looked();
+        let missed = ledger.missed_before(&segment(3)).unwrap();
+        assert_eq!(missed, ("cam.000001".to_owned(), "cam.000002".to_owned()));
+        assert_eq!(ledger.missed_before(&segment(1)), None);
+        let unknown = Finished {
+            first: None,
+            ..segment(3)
+        };
+        assert_eq!(ledger.missed_before(&unknown), None);
     }
 
     #[test]

@@ -3,6 +3,8 @@
 
 use live::RecordingStatus;
 use std::fmt::Write;
+use std::fs::File;
+use std::io::Read;
 use std::path::Path;
 
 /// Whether a process records: 1, or 0 and nothing else.
@@ -23,8 +25,12 @@ pub fn for_node_exporter(device: &str, status: Option<&RecordingStatus>) -> Stri
 
 /// Whether this verb wrote a file.
 pub fn is_own(path: &Path) -> bool {
-    let begin = format!("# HELP {UP} ");
-    std::fs::read_to_string(path).is_ok_and(|text| text.starts_with(&begin))
+    let begin = format!("# HELP {UP} ").into_bytes();
+    let mut found = vec![0; begin.len()];
+    // Another kind of file may not end, or not begin.
+    let is_file = std::fs::metadata(path).is_ok_and(|about| about.is_file());
+    let mut read = || File::open(path)?.read_exact(&mut found);
+    is_file && read().is_ok() && found == begin
 }
 
 fn body(device: &str, status: Option<&RecordingStatus>, is_open: bool) -> String {
