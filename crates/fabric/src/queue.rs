@@ -88,6 +88,8 @@ pub(crate) struct Slot {
     path_status: u16,
     /// It has been sent again after that.
     is_retried: bool,
+    /// That was at the end of its time: it is not sent once more.
+    is_last: bool,
     since: u64,
 }
 
@@ -256,13 +258,15 @@ impl<S: ByteStream, const DEPTH: usize> Queue<S, DEPTH> {
         kept.map(|slot| slot.since).min()
     }
 
-    /// Sends the commands that failed by their path again.
-    pub(crate) fn retry(&mut self) {
+    /// Sends the commands that failed by their path again; those that were submitted until `end`
+    /// for the last time.
+    pub(crate) fn retry(&mut self, end: u64) {
         for index in 0..DEPTH {
             match self.slots.get_mut(index) {
                 Some(Some(slot)) if slot.path_status != 0 => {
                     slot.path_status = 0;
                     slot.is_retried = true;
+                    slot.is_last = slot.since <= end;
                     slot.next = Next::Capsule;
                 }
                 _ => continue,
@@ -273,9 +277,10 @@ impl<S: ByteStream, const DEPTH: usize> Queue<S, DEPTH> {
         self.kick();
     }
 
-    /// Ends a command that failed by its path, and was submitted before `since`.
+    /// Ends a command that failed by its path, and was sent for the last time or submitted before
+    /// `since`.
     pub(crate) fn expire(&mut self, since: u64) -> Option<Done> {
-        let is_due = |slot: &Slot| slot.path_status != 0 && slot.since < since;
+        let is_due = |slot: &Slot| slot.path_status != 0 && (slot.is_last || slot.since < since);
         let index = (self.slots.iter()).position(|slot| slot.as_ref().is_some_and(is_due))?;
         let status = self.slots.get(index)?.as_ref()?.path_status;
         self.kept -= 1;
@@ -349,6 +354,7 @@ impl<S: ByteStream, const DEPTH: usize> Queue<S, DEPTH> {
                 is_sent: false,
                 path_status: 0,
                 is_retried: false,
+                is_last: false,
                 since,
             });
         }

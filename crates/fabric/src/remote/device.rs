@@ -107,14 +107,18 @@ impl<C: Connect, K: Clock, const DEPTH: usize, const QUEUES: usize> Remote<C, K,
             }
             return None;
         }
+        let all = self.clock.ticks_from_us(self.options.reconnect_us);
+        // In a pause only what has failed its last attempt. That is at the end of its time, because
+        // the path may have become accessible in the pause.
+        let end = match self.retry_at {
+            0 => now.saturating_sub(all),
+            _ => 0,
+        };
+        let mut queues = self.queues.iter_mut().flatten();
+        if let Some(done) = queues.find_map(|queue| queue.expire(end)) {
+            return Some(self.complete(done));
+        }
         if self.retry_at == 0 {
-            // Only what has just failed: the last attempt is at the end of its time, because the
-            // path may have become accessible in the pause.
-            let all = self.clock.ticks_from_us(self.options.reconnect_us);
-            let mut queues = self.queues.iter_mut().flatten();
-            if let Some(done) = queues.find_map(|queue| queue.expire(now.saturating_sub(all))) {
-                return Some(self.complete(done));
-            }
             let pause_us = self.retries.next_us(self.options.reconnect_us);
             let next = now.saturating_add(self.clock.ticks_from_us(pause_us));
             let queues = self.queues.iter().flatten();
@@ -125,7 +129,7 @@ impl<C: Connect, K: Clock, const DEPTH: usize, const QUEUES: usize> Remote<C, K,
             self.retry_at = 0;
             self.retried_at = now;
             for queue in self.queues.iter_mut().flatten() {
-                queue.retry();
+                queue.retry(now.saturating_sub(all));
             }
         }
         None
