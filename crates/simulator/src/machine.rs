@@ -489,8 +489,10 @@ impl Machine {
                 // (base specification 2.1, 9.6): what arrives later restarts a timer that the host
                 // believes to have expired, for as long as the network likes.
                 let options = options_of(&self.setup);
-                let most_us = options.map_or(u64::MAX, |one| u64::from(one.keep_alive_ms) * 1_000);
-                network.delay(most_us.min(1_000 << (b % 12)), u64::from(c) * 10_000);
+                let most_us =
+                    options.map_or(u64::MAX >> 1, |one| u64::from(one.keep_alive_ms) * 1_000);
+                let by_us = most_us.min(1_000 << (b % 12));
+                network.delay(by_us, most_us, u64::from(c) * 10_000);
             }
             Verb::Reset if is_proxied(&self.setup) => {
                 network.reset(count);

@@ -85,6 +85,8 @@ pub(crate) struct State {
     held_until: [u64; 2],
     /// How much longer bytes take at most, and until when.
     delay: (u64, u64),
+    /// No segment is later than that, however often it is lost.
+    most_delay_us: u64,
     /// Until then the target is down.
     down_until: u64,
     /// After so many more changes that it has begun to execute, the target gives up.
@@ -114,6 +116,7 @@ impl Network {
                 target: Target::new(drive.clone(), shape),
                 held_until: [0; 2],
                 delay: (0, 0),
+                most_delay_us: u64::MAX >> 1,
                 down_until: 0,
                 gives_up: None,
                 trouble_since: 0,
@@ -187,10 +190,11 @@ impl Network {
         }
     }
 
-    /// Each segment takes up to `most_us` more for a time.
-    pub fn delay(&self, most_us: u64, for_us: u64) {
+    /// Each segment takes up to `by_us` more for a time, and up to `most_us` in all if it is lost.
+    pub fn delay(&self, by_us: u64, most_us: u64, for_us: u64) {
         let mut state = self.0.borrow_mut();
-        state.delay = (most_us, state.fault() + for_us);
+        state.most_delay_us = most_us;
+        state.delay = (by_us, state.fault() + for_us);
     }
 
     /// Somebody between the two ends the newest connections.
@@ -384,6 +388,7 @@ impl State {
             if self.world.one_in(16) {
                 at += 200_000 << self.world.below(4);
             }
+            at = at.min(now + self.most_delay_us);
         }
         let connection = index.and_then(|index| self.connections.get(index));
         let held_until = connection.map_or(&self.held_until, |one| &one.held_until);
