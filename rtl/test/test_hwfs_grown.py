@@ -91,7 +91,7 @@ def test_the_core_reads_what_the_command_wrote(program, tmp_path, how):
         script.open(0, name)
         script.read(0, 50, len(data) - 50, f"read{number}")
         script.close(0)
-    script.get("nobody", 0, 1)
+    script.get("absent", 0, 1)
     script.save("after")
     results = script.run()
     assert results[0].value == 80  # nine buckets more

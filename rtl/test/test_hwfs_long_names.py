@@ -113,7 +113,7 @@ class Forged:
         script = hw.Session(program, self.folder, self.folder / "forged")
         script.mount(*how)
         script.get("a", 0, 1)
-        script.get("nobody", 0, 1)
+        script.get("absent", 0, 1)
         script.unmount()
         script.save("after")
         return [result.status for result in script.run()][:3]

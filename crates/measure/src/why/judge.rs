@@ -120,9 +120,10 @@ impl Judge<'_> {
                     late.cause = self.device_cause(other, &late.evidence);
                     late.behind = Some(other as u64);
                 }
+                // Whether the loop ran decides.
+                _ if evidence.waited_ns.is_none() => {}
                 Some(_) => late.cause = Cause::Rate,
-                None if evidence.waited_ns.is_some() => late.cause = Cause::Loop,
-                None => {}
+                None => late.cause = Cause::Loop,
             }
         } else if explains(service_ns.saturating_sub(self.usual_service_ns)) {
             late.cause = self.device_cause(index, &evidence);
@@ -167,7 +168,8 @@ impl Judge<'_> {
             self.readings.partition_point(|reading| reading.at_ns < ns)
         };
         let first = self.readings.get(after(from_ns + 1).saturating_sub(1));
-        let end = after(to_ns).min(self.readings.len().saturating_sub(1));
+        // A run longer than the memory for readings has none behind its last blocks.
+        let end = after(to_ns);
         let (Some(first), Some(last)) = (first, self.readings.get(end)) else {
             return Evidence::default();
         };

@@ -105,6 +105,10 @@ fn play(played: Played, at: u64, seed: u64) -> (OpenRun, Schedule, Vec<Reading>)
             });
         }
     }
+    readings.push(Reading {
+        at_ns: u64::MAX,
+        ..total
+    });
     (run, schedule, readings)
 }
 
@@ -214,6 +218,19 @@ fn a_device_that_always_takes_longer_than_the_deadline_is_named() {
     assert_eq!((why.late, why.usual_response_ns), (COUNT, None));
     assert_eq!(why.causes[0].cause, Cause::Device);
     assert_eq!(why.causes.len(), 1);
+}
+
+/// As in a run that is longer than the memory for readings.
+#[test]
+fn behind_the_last_reading_nothing_is_named() {
+    let (run, schedule, mut readings) = play(Played::Slow(30 * MS, 1), 1500, 1);
+    readings.truncate(10);
+    let why = explain(&run, &schedule, DEADLINE_NS, DEPTH, (0, &readings));
+    assert!(why.late > 0);
+    assert!(
+        why.causes.iter().all(|count| count.cause == Cause::Unknown),
+        "{why:?}"
+    );
 }
 
 #[test]
